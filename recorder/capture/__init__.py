@@ -30,7 +30,7 @@
     closed_connections   counts connections whose closing is lost
     streams          bytes of connections -> frames, with the proxy's own conversation room
     frame_spans      where the frames lie in a chunk, and the exchange of each
-    alike_frames     chunks whose frames are alike, and become one row and a count
+    alike_frames     chunks of a lone frame, and of frames that are alike, which become one row and a count
     connection_state one connection as the compactor sees it
     rows, columns    frames -> rows -> Arrow tables, one for each row group
     told_by_brokers  nodes, racks and features, as brokers told clients of their cluster

@@ -1,6 +1,9 @@
-"""Finds chunks whose frames are alike: a client that pipelines sends many frames of one size and API at a time.
+"""Finds chunks that hold one whole frame, as most do, and chunks whose frames are alike.
 
-Used by `streams`. The rows of such frames differ only in numbers that count up, so `columns` keeps one row and a count.
+Used by `streams`. Where a frame fills its chunk, nothing need be asked of where it lies, nor of what is around it.
+
+A client that pipelines sends many frames of one size and API at a time. The rows of such frames differ only in numbers
+that count up, so `columns` keeps one row and a count.
 The frames of a chunk are compared by columns, with numpy. Of requests that are alike, the numbers are noted: their
 responses have alike rows if they are of one size.
 """
@@ -19,10 +22,25 @@ from proxy.wire.dialects import Dialect
 from proxy.wire.framing import LENGTH
 from proxy.wire.headers import CLIENT_ID_SIZE_AT
 from recorder.capture.connection_state import ConnectionState
-from recorder.capture.frame_spans import FrameSpan
+from recorder.capture.frame_spans import FrameSpan, new_span
 
 # fewer frames of a chunk are taken one by one, which takes as long
 FEW = 8
+# by direction
+_KINDS = FrameKind.REQUEST, FrameKind.RESPONSE
+
+
+def lone_frame(conversation: Conversation, direction: int, step: Step, bytes_left: int) -> list[FrameSpan]:
+    """The frame of a step in which one request began or one response ended, if nothing else is in the step; else none.
+
+    None, too, for a frame that nobody understands, whose row has a note. No frame was arriving before the step.
+    `bytes_left`: of a frame that is arriving behind it.
+    """
+    if not _may_be_alike(step, 1, bytes_left):
+        return []
+    exchange = step.finished[0] if direction else conversation.in_flight[-1]
+    span = new_span(FrameSpan, (_KINDS[direction], exchange, 0, len(step.data)))
+    return [span] if exchange.opaque is None else []
 
 
 def alike_requests(conn: ConnectionState, conversation: Conversation, step: Step, first: int) -> list[FrameSpan]:

@@ -146,9 +146,10 @@ class FrameFilter:
         not decided are left out.
         """
         for direction, before in enumerate(self._arriving):
-            now = ArrivingFrame.between_steps(self._conversation, direction, before.kind)
+            kind = FrameKind.REQUEST if before is None else before.kind
+            now = ArrivingFrame.between_steps(self._conversation, direction, kind)
             self._arriving[direction] = now
-            if not now.left:
+            if now is None:
                 self._omit_from[direction] = NOWHERE
         first = self._next_request_number - (self.undecided != NOWHERE)
         undecided = [exchange.number for exchange in self._conversation.in_flight if exchange.number >= first]
@@ -194,7 +195,7 @@ class FrameFilter:
         side = conversation.responses_side if direction else conversation.requests_side
         if step.unanswered or step.opaque_reasons:
             return None
-        if arriving.left or side.bytes_left:
+        if arriving is not None or side.bytes_left:
             return self._told(step.offset, self._omissions_by_frame(direction, step))
         exchanges = step.finished if direction else begun_in(conversation, step, self._next_request_number)
         left_out, untouched = self._left_out_responses, self._untouched[direction]
@@ -298,9 +299,11 @@ class FrameFilter:
         return omissions
 
     def _omissions_by_frame(self, direction: Direction, step: Step) -> list[Omission]:
-        frames_in = response_spans if direction else request_spans
-        arriving = self._arriving[direction]._replace(next_request_number=self._next_request_number)
-        frames = frames_in(self._conversation, step, arriving)
+        conversation, arriving = self._conversation, self._arriving[direction]
+        if direction:
+            frames = response_spans(conversation, step, arriving)
+        else:
+            frames = request_spans(conversation, step, arriving, self._next_request_number)
         omissions = [omission for frame in frames for omission in self._frame_omissions(direction, step, frame)]
         last_kind = frames[-1].kind if frames else FrameKind.REQUEST
         self._arriving[direction] = ArrivingFrame.between_steps(self._conversation, direction, last_kind)

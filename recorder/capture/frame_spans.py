@@ -33,37 +33,42 @@ class FrameSpan(NamedTuple):
 
 
 # a named tuple's own constructor is a Python function that takes twice the time
-_span: Callable[[type[FrameSpan], tuple[FrameKind, Exchange, int, int]], FrameSpan] = tuple.__new__
+new_span: Callable[[type[FrameSpan], tuple[FrameKind, Exchange, int, int]], FrameSpan] = tuple.__new__
 
 
 class ArrivingFrame(NamedTuple):
     """The frame that is arriving in one direction, between two steps.
 
-    `begin`: its stream offset. `left`: its bytes to come; 0: no frame is arriving. `next_request_number`: the number of
-    the first request that begins in the next step.
+    `begin`: its stream offset. `left`: its bytes to come.
     """
 
     kind: FrameKind
     exchange: Exchange | None
     begin: int
     left: int
-    next_request_number: int
 
     @classmethod
-    def between_steps(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame:
-        """The arriving frame of a conversation's direction. `kind`: its kind, which the conversation does not tell."""
+    def between_steps(cls, conversation: Conversation, direction: int, kind: FrameKind) -> ArrivingFrame | None:
+        """The arriving frame of a direction; None if none is. `kind`: its kind, which the conversation doesn't tell."""
         side = conversation.responses_side if direction else conversation.requests_side
-        return cls(kind, side.open_exchange, side.open_begin, side.bytes_left, conversation.next_request_number)
+        return cls(kind, side.open_exchange, side.open_begin, side.bytes_left) if side.bytes_left else None
 
-    def span_in(self, step: Step) -> list[FrameSpan]:
-        """The span of the arriving frame in the next step; none if no frame is arriving."""
-        return [FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)] if self.left else []
+    def span_in(self, step: Step) -> FrameSpan:
+        """The span of the arriving frame in the next step."""
+        return FrameSpan(self.kind, self.exchange, self.begin - step.offset, self.left)
 
 
-def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The spans of the frames in a step from the client. `before`: the frame that was arriving when the step began."""
-    left, spans = before.left, before.span_in(step)
-    owners = begun_in(conversation, step, before.next_request_number)
+def request_spans(
+    conversation: Conversation, step: Step, arriving: ArrivingFrame | None, first: int
+) -> list[FrameSpan]:
+    """The spans of the frames in a step from the client.
+
+    Args:
+        arriving: the frame that was arriving when the step began.
+        first: the number of the first request that may begin in the step.
+    """
+    left, spans = (0, []) if arriving is None else (arriving.left, [arriving.span_in(step)])
+    owners = begun_in(conversation, step, first)
     ownerless = _ownerless(step)
     at, index, stop = left, 0, step.stop
     while at < stop:
@@ -75,17 +80,20 @@ def request_spans(conversation: Conversation, step: Step, before: ArrivingFrame)
             exchange = owners[index]
             index += 1
             at += 4 + exchange.request_size
-            spans.append(_span(FrameSpan, (FrameKind.REQUEST, exchange, start, at)))
+            spans.append(new_span(FrameSpan, (FrameKind.REQUEST, exchange, start, at)))
     return spans
 
 
-def response_spans(conversation: Conversation, step: Step, before: ArrivingFrame) -> list[FrameSpan]:
-    """The spans of the frames that a step from the broker touches, and of the proxy's own answers in it."""
-    side, left, exchange, spans = conversation.responses_side, before.left, before.exchange, before.span_in(step)
-    finished, ownerless = step.finished, _ownerless(step)
+def response_spans(conversation: Conversation, step: Step, arriving: ArrivingFrame | None) -> list[FrameSpan]:
+    """The spans of the frames that a step from the broker touches, and of the proxy's own answers in it.
+
+    `arriving`: the frame that was arriving when the step began.
+    """
+    left, spans = (0, []) if arriving is None else (arriving.left, [arriving.span_in(step)])
+    side, finished, ownerless = conversation.responses_side, step.finished, _ownerless(step)
     at, stop = left, step.stop
     # a response that was arriving and ends in this step is finished[0]; its span is in `spans` already
-    index = int(left <= len(step.data) and exchange is not None and left > 0)
+    index = int(arriving is not None and arriving.exchange is not None and left <= len(step.data))
     while True:
         while index < len(finished) and finished[index].own_answer is not None:
             spans.append(FrameSpan(FrameKind.RESPONSE, finished[index], at, at))
@@ -101,7 +109,7 @@ def response_spans(conversation: Conversation, step: Step, before: ArrivingFrame
         assert exchange is not None
         index += 1
         at += 4 + exchange.response_size
-        spans.append(_span(FrameSpan, (FrameKind.RESPONSE, exchange, start, at)))
+        spans.append(new_span(FrameSpan, (FrameKind.RESPONSE, exchange, start, at)))
 
 
 def begun_in(conversation: Conversation, step: Step, first: int) -> list[Exchange]:

@@ -111,15 +111,16 @@ class RowMaker:
         self, conn: ConnectionState, direction: int, data: bytes, firsts: list[FrameSpan], mono_ns: int
     ) -> None:
         """Adds rows for frames that fill `data`. `firsts`: the first ones; all others are like the last of these."""
-        length = firsts[-1].stop - firsts[-1].start
         group = self._group(mono_ns, len(data), _carries_records(firsts[0]))
         (self._add_responses if direction else self._add_requests)(conn, data, firsts, mono_ns, group)
-        more = len(data) // length - len(firsts)
-        group.repeat_newest(more)
-        group.body += bodies(data, length, len(firsts))
-        conn.sequence += more
-        self.frames += len(firsts) + more
-        self.bytes += len(data) - LENGTH.size * (len(firsts) + more)
+        length = firsts[-1].stop - firsts[-1].start
+        count = len(data) // length
+        if more := count - len(firsts):
+            group.repeat_newest(more)
+            group.body += bodies(data, length, len(firsts))
+            conn.sequence += more
+        self.frames += count
+        self.bytes += len(data) - LENGTH.size * count
 
     def _add_part(
         self,

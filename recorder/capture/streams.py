@@ -18,7 +18,7 @@ from proxy.conversation.step import Step
 from proxy.wire import records
 from proxy.wire.errors import in_bytes
 from recorder.capture import frames as c
-from recorder.capture.alike_frames import FEW, alike_requests, alike_responses
+from recorder.capture.alike_frames import FEW, alike_requests, alike_responses, lone_frame
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.entry_json import InvalidEntryError
 from recorder.capture.frame_spans import ArrivingFrame, FrameSpan, request_spans, response_spans
@@ -64,9 +64,9 @@ class Streams:
         for start, length in entry.spans:
             if start + length > seen:
                 conn.masks[direction].append((entry.offset + max(start, seen), entry.offset + start + length))
-        conn.dropped[direction].extend(
-            (entry.offset + max(start, seen), entry.offset + stop) for start, stop in absent if stop > seen
-        )
+        for start, stop in absent:
+            if stop > seen:
+                conn.dropped[direction].append((entry.offset + max(start, seen), entry.offset + stop))
         self._take(conn, conversation, direction, data[seen:] if seen else data, entry.mono_ns)
 
     def omitted(
@@ -172,13 +172,18 @@ class Streams:
         self, conn: ConnectionState, conversation: Conversation, direction: int, data: bytes, mono_ns: int
     ) -> None:
         """Takes bytes of one direction, with zeros in place of those that were left out."""
-        before = ArrivingFrame.between_steps(conversation, direction, conn.kinds[direction])
+        arriving = ArrivingFrame.between_steps(conversation, direction, conn.kinds[direction])
+        first = conversation.next_request_number
         step = conversation.responses(data, mono_ns) if direction else conversation.requests(data, mono_ns)
-        if alike := self._alike(conn, conversation, direction, step, before):
+        may_be_special = arriving is not None or self._hashing is not None or conn.may_have_special_frames(direction)
+        if not may_be_special and (alike := self._alike(conn, conversation, direction, step, first)):
             self.rows.add_alike(conn, direction, step.data, alike, mono_ns)
             return
         absent = conn.absent_since(direction, step.offset)
-        spans = (response_spans if direction else request_spans)(conversation, step, before)
+        if direction:
+            spans = response_spans(conversation, step, arriving)
+        else:
+            spans = request_spans(conversation, step, arriving, first)
         self._add_frames(conn, direction, step, spans, mono_ns, absent)
         if step.cause is not None:
             conn.unreadable[direction] = True
@@ -187,18 +192,22 @@ class Streams:
             self.unframed(conn, entry, step.cause.value)
 
     def _alike(
-        self, conn: ConnectionState, conversation: Conversation, direction: int, step: Step, before: ArrivingFrame
+        self, conn: ConnectionState, conversation: Conversation, direction: int, step: Step, first: int
     ) -> list[FrameSpan]:
-        """The first frames of a step whose frames are all alike; none if they are not, or if they may be special."""
-        count = len(step.finished) if direction else conversation.next_request_number - before.next_request_number
-        # most chunks hold few frames, and are asked no more than this
-        if count < FEW or before.left or step.cause is not None:
+        """The first frames of a step whose frames are all alike, or its only frame; none if it has others.
+
+        No frame was arriving before the step. `first`: the number of the first request that may begin in it.
+        """
+        count = len(step.finished) if direction else conversation.next_request_number - first
+        if step.cause is not None:
             return []
-        if self._hashing is not None or conn.may_have_special_frames(direction):
+        if count == 1:
+            return lone_frame(conversation, direction, step, _side(conversation, direction).bytes_left)
+        if count < FEW:
             return []
         if direction:
             return alike_responses(conn, step, conversation.responses_side.bytes_left)
-        return alike_requests(conn, conversation, step, before.next_request_number)
+        return alike_requests(conn, conversation, step, first)
 
     def _add_frames(
         self,

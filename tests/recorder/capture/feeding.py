@@ -16,9 +16,10 @@ def feed_chunk(
     The proxy's own answers that are due with a chunk from the broker have spans too. `arriving_kind`: the kind of the
     frame that is arriving before the chunk, if there is one.
     """
-    before = ArrivingFrame.between_steps(conversation, direction, arriving_kind)
+    arriving = ArrivingFrame.between_steps(conversation, direction, arriving_kind)
     if direction:
         step = conversation.responses(chunk, at_ns)
-        return step, response_spans(conversation, step, before)
+        return step, response_spans(conversation, step, arriving)
+    first = conversation.next_request_number
     step = conversation.requests(chunk, at_ns)
-    return step, request_spans(conversation, step, before)
+    return step, request_spans(conversation, step, arriving, first)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.conversation.exchange import Direction
+from proxy.conversation.exchange import Direction, OpaqueReason
 from proxy.wire import catalog
 from proxy.wire.keys import HEARTBEAT, METADATA, PRODUCE
 from recorder.capture import streams
-from recorder.capture.alike_frames import FEW
+from recorder.capture.alike_frames import FEW, lone_frame
 from recorder.capture.compactor import compact, compact_session
 from recorder.capture.connection_state import ConnectionState
 from recorder.capture.frame_spans import FrameSpan
@@ -39,7 +39,7 @@ class Crash(Exception):
 
 def calls(rng: random.Random) -> list[Call]:
     """Requests that a client sends together, most often alike, and their responses."""
-    count = rng.choice([1, 2, 3, 9, 20])
+    count = rng.choice([1, 1, 2, 3, 9, 20])
     first, step = rng.choice([0, 7, -3, (1 << 31) - 8]), rng.choice([1, 1, 1, 1, 0, 2])
     api, client = (
         rng.choice([HEARTBEAT, HEARTBEAT, PRODUCE, METADATA, 10_001]),
@@ -101,9 +101,13 @@ def a_talk(rng: random.Random) -> Talk:
 
 
 def compacted(log: Path, folder: Path, few: int, steps: int, patch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The rows of a log. `few`: how many frames may be alike; `steps`: of the compactor, which is then killed."""
+    """The rows of a log. `steps`: of the compactor, which is then killed.
+
+    `few`: how many frames may be alike; NEVER: none, and no frame counts as a lone one.
+    """
     shutil.copytree(log, folder)
     patch.setattr(streams, "FEW", few)
+    patch.setattr(streams, "lone_frame", (lambda *_: []) if few == NEVER else lone_frame)
 
     def step(_: str) -> None:
         nonlocal steps
@@ -133,7 +137,7 @@ def recorded(folder: Path, talk: Talk, settings: RecordSettings, must_flush: Cal
 
 @examples(60)
 @given(st.randoms(use_true_random=False), st.sampled_from([RecordRule.KEEP, RecordRule.DROP]))
-def test_frames_that_are_alike_have_the_rows_that_they_have_one_by_one(
+def test_frames_that_are_alike_or_alone_have_the_rows_that_any_frame_has(
     tmp_path_factory: pytest.TempPathFactory, rng: random.Random, rule: RecordRule
 ) -> None:
     folder = tmp_path_factory.mktemp("alike")
@@ -162,7 +166,17 @@ def test_responses_of_several_sizes_are_told_apart(tmp_path: Path, monkeypatch: 
     assert [row["size"] - 4 for row in rows[-10:]] == sizes
 
 
-def test_bursts_of_heartbeats_are_taken_together_in_both_directions(
+def test_lone_frames_that_nobody_understands_have_their_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # once a request is understood, no login is under way: unknown frames are then no longer marked
+    made = [any_call(random.Random(3), api, 7, "app") for api in (HEARTBEAT, 10_001)]
+    frames = [frame for one in made for frame in (one.request, one.answer) if frame]
+    chunks = [Chunk(Direction(number % 2), frame, number + 1) for number, frame in enumerate(frames)]
+    log = recorded(tmp_path / "log", Talk(0, made, chunks=chunks), RecordSettings())
+    rows = compacted(log, tmp_path / "alone", FEW, 0, monkeypatch)
+    assert [row["note"] for row in rows] == [None, None, *[OpaqueReason.UNKNOWN_API.value] * 2]
+
+
+def test_heartbeats_that_come_alone_or_in_bursts_are_taken_together_in_both_directions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(2)
@@ -190,4 +204,4 @@ def test_bursts_of_heartbeats_are_taken_together_in_both_directions(
     log = recorded(tmp_path / "log", talk, RecordSettings())
     rows = compacted(log, tmp_path / "alike", FEW, 0, monkeypatch)
     assert len(rows) == 2 * len(made)
-    assert taken == ([*bursts[1:]], [*bursts[1:]])
+    assert taken == ([*bursts], [*bursts])
