@@ -3,9 +3,8 @@
 Used by `streams`. Where a frame fills its chunk, nothing need be asked of where it lies, nor of what is around it.
 
 A client that pipelines sends many frames of one size and API at a time. The rows of such frames differ only in numbers
-that count up, so `columns` keeps one row and a count.
-The frames of a chunk are compared by columns, with numpy. Of requests that are alike, the numbers are noted: their
-responses have alike rows if they are of one size.
+that count up, so `columns` keeps one row and a count. The frames of a chunk are compared by columns, with numpy. Of
+requests that are alike, the numbers are noted: their responses have alike rows if they are of one size.
 """
 
 from __future__ import annotations
