@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
@@ -29,6 +30,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from recorder import terminal
+from recorder.capture import keep
 from tests import sweeps
 from tests.brokers.kafka import KafkaCluster
 from tests.brokers.mock import MockCluster
@@ -101,6 +103,22 @@ def _no_progress() -> Iterator[None]:
     """Commands that run in the tests' own process are never long enough to say how far they are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "EVERY_SECONDS", 3600.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keeps_nothing_free() -> Iterator[None]:
+    """What the tests' own process records stays, however full the volume is, unless the tap's settings say otherwise.
+
+    For proxies in processes of their own: `tests.brokers.children.KEEPS_NOTHING_FREE`.
+    """
+
+    def declare(folder: Path, session: str, settings: keep.KeepSettings) -> None:
+        is_default = settings.keep_free == keep.DEFAULT_FLOOR
+        keep.declare(folder, session, replace(settings, keep_free=keep.NO_FLOOR) if is_default else settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("recorder.capture.tap.declare", declare)
         yield
 
 

@@ -6,6 +6,7 @@ lives as long as they may: in pytest, the main thread.
 """
 
 import ctypes
+import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
+# A proxy that records keeps 5 % of the volume free by default: on a full disk, what a test records would be removed. A
+# proxy that doesn't record refuses the variable.
+KEEPS_NOTHING_FREE = {"KAFKA_WIRETAP_CAPTURE__KEEP__FREE": "0"}
 _LIBC = ctypes.CDLL(None)
 
 
@@ -30,11 +34,15 @@ def spawn(
 ) -> subprocess.Popen[Any]:
     """Start a child in a session of its own, so that Ctrl-C reaches it only through its finalizer.
 
+    What a child with `--record` records stays, however full the volume is.
+
     Args:
         output: a file that both of the child's outputs are appended to.
         popen: anything else that `subprocess.Popen` takes.
     """
     log: IO[bytes] | None = output.open("ab") if output else None
+    if "--record" in command:
+        env = KEEPS_NOTHING_FREE | dict(os.environ if env is None else env)
     try:
         if log:
             popen |= {"stdout": log, "stderr": subprocess.STDOUT}

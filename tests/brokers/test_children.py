@@ -48,6 +48,21 @@ def test_both_outputs_of_a_child_go_to_its_file(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "out\nerr\n"
 
 
+@pytest.mark.parametrize("env", [None, {}])
+def test_only_a_child_that_records_is_told_to_keep_nothing_free(env: dict[str, str] | None, tmp_path: Path) -> None:
+    script = "import os; print(os.environ.get('KAFKA_WIRETAP_CAPTURE__KEEP__FREE'))"
+    for more in (["--record", "capture"], []):
+        children.spawn([sys.executable, "-c", script, *more], output=tmp_path / "log", env=env).wait()
+    assert (tmp_path / "log").read_text() == "0\nNone\n"
+
+
+def test_a_setting_of_the_test_itself_wins(tmp_path: Path) -> None:
+    script = "import os; print(os.environ['KAFKA_WIRETAP_CAPTURE__KEEP__FREE'])"
+    env = {"KAFKA_WIRETAP_CAPTURE__KEEP__FREE": "10%"}
+    children.spawn([sys.executable, "-c", script, "--record"], output=tmp_path / "log", env=env).wait()
+    assert (tmp_path / "log").read_text() == "10%\n"
+
+
 def test_waiting_ends_when_it_is_hopeless() -> None:
     with pytest.raises(RuntimeError, match=r"no use in waiting for the impossible: it died"):
         wait_for(lambda: False, "the impossible", hopeless=lambda: "it died")

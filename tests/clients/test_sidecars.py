@@ -159,7 +159,7 @@ class Sidecars:
             (folder / f"{node}.toml").write_text(
                 f'[clusters.main]\nupstream = ["{brokers[node]}"]\nlisten = "{listener}"\nmapping = "template"\n'
                 f'advertise = "{advertise}"\nown_node = {node}\nstate = "{folder}/{node}.json"\n'
-                f'[capture]\nfolder = "{folder}/capture"\n'
+                f'[capture]\nfolder = "{folder}/capture"\nkeep.free = 0\n'
             )
 
     def start(self, *nodes: int) -> None:

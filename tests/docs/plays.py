@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.brokers.children import KEEPS_NOTHING_FREE
+
 
 @dataclass(frozen=True)
 class Play:
@@ -37,6 +39,8 @@ DIFFERS = "--report replay.html || [ $? = 1 ]\n"
 # what a stream says once it runs: its newest windows are held back
 HELD = "'wait for the watermark'"
 STREAM = "kafka-wiretap stream capture --output"
+# a proxy that records, also where the disk is nearly full
+ON_FULL_DISKS = " ".join(("env", *map("=".join, KEEPS_NOTHING_FREE.items()), "kafka-wiretap proxy"))
 STARTED = "'node found' kafka-wiretap proxy"
 SETTINGS = """
 (umask 077; echo of-sixteen-letters > token)
@@ -179,7 +183,9 @@ PLAYS: Mapping[str, Play] = {
         first=f"{CAPTURE} (umask 077; echo 'Authorization: Bearer me' > headers.txt)",
         replaced={"http://collector:4318": "@collector@", "https://collector.example": "@collector@"},
     ),
-    "docs/tutorial.md": Play(replaced={"19092": "@port@"}, says=("Nothing is missing",), is_long=False),
+    "docs/tutorial.md": Play(
+        replaced={"19092": "@port@", "kafka-wiretap proxy": ON_FULL_DISKS}, says=("Nothing is missing",), is_long=False
+    ),
     "docs/wire.md": Play(first=WIRE_FILES),
 }
 

@@ -203,6 +203,8 @@ def operators_settings(kafka: str, port: int, admin_port: int) -> str:
         ("127.0.0.1:19092", f"127.0.0.1:{port}"),
         ("127.0.0.1:9464", f"127.0.0.1:{admin_port}"),
         ("/var/lib/kafka-wiretap", "recorded"),
+        # what it records stays, however full the volume is
+        ('keep.age = "7d"', 'keep.age = "7d"\nkeep.free = 0'),
     ):
         assert old in shown
         shown = shown.replace(old, new)

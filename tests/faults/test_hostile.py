@@ -58,6 +58,7 @@ drain = "20s"
 [capture]
 folder = "{folder}/capture"
 spool = "64MiB"
+keep.free = 0
 [clusters.plain]
 upstream = ["{host}:{broker}"]
 listen = "{host}:0"

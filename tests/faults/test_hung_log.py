@@ -5,6 +5,7 @@ Traffic must go on, and one signal must end the proxy with its exit code.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.brokers.children import KEEPS_NOTHING_FREE
 from tests.brokers.ports import Reserved
 from tests.brokers.waiting import PATIENCE, wait_for
 from tests.proxy.net.cluster import Broker
@@ -32,7 +34,8 @@ CLIENTS = 20
 @asynccontextmanager
 async def running(*arguments: object) -> AsyncIterator[trio.Process]:
     with full_pipe() as unread:
-        process = await trio.lowlevel.open_process([*PROXY, *map(str, arguments)], cwd=ROOT, stderr=unread)
+        env = os.environ | KEEPS_NOTHING_FREE
+        process = await trio.lowlevel.open_process([*PROXY, *map(str, arguments)], cwd=ROOT, env=env, stderr=unread)
         try:
             with trio.fail_after(PATIENCE):
                 yield process

@@ -23,6 +23,7 @@ from recorder.capture.keep import (
     KEEP_FOLDER,
     LOOK_SECONDS,
     LOOKS,
+    NO_FLOOR,
     Declared,
     Floor,
     RoomWatch,
@@ -123,11 +124,26 @@ def test_between_two_looks_the_volume_is_asked_only_once_much_was_written(tmp_pa
     assert room.is_low
 
 
-def test_a_changed_setting_is_declared_while_the_session_goes_on(tap_of: Callable[..., Tap], tmp_path: Path) -> None:
-    def kept() -> Declared:
-        with Folder.at(tmp_path / KEEP_FOLDER) as opened:
-            return dict(declarations(opened))[tap.session]
+def declared_by(tap: Tap, folder: Path) -> Declared:
+    with Folder.at(folder / KEEP_FOLDER) as opened:
+        return dict(declarations(opened))[tap.session]
 
+
+def test_a_tap_of_a_test_keeps_nothing_free_unless_it_is_told_to(tap_of: Callable[..., Tap], tmp_path: Path) -> None:
+    """What tests record stays, however full the machine's disk is (tests/conftest.py)."""
+    assert declared_by(tap_of(), tmp_path).free == NO_FLOOR
+    floor = FLOOR.read("10%")
+    assert declared_by(tap_of(keep_free=floor), tmp_path).free == floor
+
+
+def test_a_changed_setting_is_declared_while_the_session_goes_on(
+    tap_of: Callable[..., Tap], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept() -> Declared:
+        return declared_by(tap, tmp_path)
+
+    # with the floor that is the default elsewhere
+    monkeypatch.setattr("recorder.capture.tap.declare", declare)
     tap = tap_of(keep_age=7 * 3600.0)
     assert kept().age == 7 * 3600
     change, undo = tap.selection_change(RecordSettings(keep_age=3 * 3600.0, keep_size=1 << 20))

@@ -22,6 +22,7 @@ from recorder.demo.children import ChildFailed, children
 from recorder.demo.steady import CLIENTS
 from recorder.demo.workload import STEPS_ONLY
 from recorder.terminal import typed
+from tests.brokers.children import KEEPS_NOTHING_FREE
 from tests.recorder.running import run
 
 MARK = "WIRETAP_TEST_MARK"
@@ -39,7 +40,7 @@ def demo(folder: Path, *options: str, **environment: str) -> Iterator[tuple[subp
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, **environment, MARK: mark},
+        env={**os.environ, **KEEPS_NOTHING_FREE, **environment, MARK: mark},
         start_new_session=True,
     ) as process:
         try:
