@@ -12,7 +12,8 @@ _NUMBER = "[0-9]{1,19}"
 _FORMS = (
     re.compile(rf"(?P<session>[^/]+)/(?P<connection>{_NUMBER})/(?P<exchange>e?)(?P<number>{_NUMBER})"),
     re.compile(rf"(?P<session>)(?P<connection>{_NUMBER})/(?P<exchange>e?)(?P<number>{_NUMBER})"),
-    re.compile(rf"(?:(?P<session>[^/]*[^/0-9][^/]*)/)?(?P<connection>{_NUMBER})(?P<exchange>)(?P<number>)"),
+    # every text matches in one way only: long ones that are no id take no longer than they are
+    re.compile(rf"(?:(?P<session>[0-9]*[^/0-9][^/]*)/)?(?P<connection>{_NUMBER})(?P<exchange>)(?P<number>)"),
 )
 
 
