@@ -107,6 +107,14 @@ def _no_progress() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_syncs() -> Iterator[None]:
+    """A sync may take longer than a test, and only a crash of the machine would show that it is missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _keeps_nothing_free() -> Iterator[None]:
     """What the tests' own process records stays, however full the volume is, unless the tap's settings say otherwise.
 

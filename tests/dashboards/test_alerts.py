@@ -246,6 +246,7 @@ def test_each_alert_is_seen_to_fire_and_to_clear() -> None:
     assert {f"KafkaWiretap{case.alert}" for case in CASES.values() if case.clears is not None} == {*RULES}
 
 
+@pytest.mark.real
 def test_the_alerts_fire_exactly_when_they_should(promtool: str, tmp_path: Path) -> None:
     files = [_tests_of(alert, tmp_path) for alert in sorted({case.alert for case in CASES.values()})]
     done = subprocess.run([promtool, "test", "rules", *map(str, files)], capture_output=True, text=True)

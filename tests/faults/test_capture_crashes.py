@@ -51,12 +51,6 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT)}
 
 
-@pytest.fixture(autouse=True)
-def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page cache survives a killed process; only a machine's crash needs syncs."""
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
-
-
 @pytest.fixture(scope="module")
 def compactions() -> Iterator[Compactions]:
     running = Compactions()

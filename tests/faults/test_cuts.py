@@ -55,11 +55,6 @@ def dialogues(some: dict[str, Dialogue]) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(autouse=True)
-def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
-
-
-@pytest.fixture(autouse=True)
 def _broker_before_the_first_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     dial_before_the_first_byte(monkeypatch)
 

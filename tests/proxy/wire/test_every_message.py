@@ -216,29 +216,28 @@ def fed(walk: Walk, chunks: list[bytes]) -> int | None:
 def test_every_prefix_of_a_body_is_truncated(key: int) -> None:
     """Reads it whole, and projects it, up to the size from which all prefixes are alike."""
     for codec, values in samples(key, 1):
-        data = codec.encode(values)
-        for size in range(min(len(data), FEW_BYTES)):
-            cut_short(codec, data[:size])
+        every_prefix_is_truncated(codec, codec.encode(values), FEW_BYTES)
 
 
 @pytest.mark.long
 @every_api
 def test_every_prefix_of_many_bodies_is_truncated(key: int) -> None:
     for codec, values in samples(key, 3, apis.versions(key)):
-        data = codec.encode(values)
-        for size in range(min(len(data), MANY_BYTES)):
-            cut_short(codec, data[:size])
+        every_prefix_is_truncated(codec, codec.encode(values), MANY_BYTES)
 
 
-def cut_short(codec: Codec, prefix: bytes) -> None:
-    slots = layout(codec.message, codec.version).slots
-    last = "tags" if codec.version in codec.message.flexible else slots[-1].name
-    for read in (codec.decode, lambda prefix: codec.project((last,))(prefix, 0)):
-        with pytest.raises(Truncated) as caught:
-            read(prefix)
-        assert (caught.value.api, caught.value.version) == (codec.message.api, codec.version)
-        assert caught.value.offset is not None
-        assert 0 <= caught.value.offset <= len(prefix)
+def every_prefix_is_truncated(codec: Codec, data: bytes, most: int) -> None:
+    names = [slot.name for slot in layout(codec.message, codec.version).slots]
+    names += ["tags"] * (codec.version in codec.message.flexible)
+    # the last one, if there is any
+    project = codec.project(tuple(names[-1:]))
+    for size in range(min(len(data), most)):
+        for read in (codec.decode, lambda prefix: project(prefix, 0)):
+            with pytest.raises(Truncated) as caught:
+                read(data[:size])
+            assert (caught.value.api, caught.value.version) == (codec.message.api, codec.version)
+            assert caught.value.offset is not None
+            assert 0 <= caught.value.offset <= size
 
 
 @every_shape

@@ -10,12 +10,6 @@ from recorder.capture.session import RecordSettings
 from recorder.capture.tap import Tap, open_tap
 
 
-@pytest.fixture(autouse=True)
-def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test loses the machine's cache, and a sync takes longer than a test."""
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
-
-
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Folder]:
     """An empty session folder."""

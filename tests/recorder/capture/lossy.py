@@ -32,7 +32,6 @@ class Lossy:
 
 def make_lossy(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> Lossy:
     """Makes two sessions: one on a bad disk, with chosen APIs and cut bodies, and one whose proxy was killed."""
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
     rng = random.Random(seed)
     talks = some_talks(rng, 3, 120, 300)
     tap = open_tap(folder, RecordSettings(queue=6_000, apis=CHOSEN, bodies=100))

@@ -244,7 +244,7 @@ def test_a_fault_with_any_chunk_is_a_gap(
     owner: Any, name: str, number: int, tap_of: TapOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(number)
-    talk = traffic.cut(rng, traffic.talk(rng, 1, 60, (keys.METADATA, keys.HEARTBEAT)), 300)
+    talk = traffic.cut(rng, traffic.talk(rng, 1, 20, (keys.METADATA, keys.HEARTBEAT)), 300)
     # small segments, in each of which the connection gets a checkpoint; and a rule that has nothing to leave out here
     tap = tap_of(segment=2_000, records=RecordRule.DROP)
     faulty = Faulty(monkeypatch, owner, name, number)

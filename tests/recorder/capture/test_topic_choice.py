@@ -160,6 +160,8 @@ def of_every_version(seed: object) -> Iterator[tuple[Call, bool]]:
 NOT_PLAYED = {keys.SASL_HANDSHAKE, keys.SASL_AUTHENTICATE, keys.API_VERSIONS, keys.CONTROLLED_SHUTDOWN}
 
 
+# kio's modules of all requests take seconds to import
+@pytest.mark.real
 @pytest.mark.parametrize("largest", mostly_long([100_000, 900, 40], 1))
 @pytest.mark.parametrize("seed", mostly_long(range(8), 1))
 def test_an_exchange_is_recorded_if_kio_finds_a_chosen_topic_in_its_request_or_none_at_all(

@@ -139,8 +139,7 @@ def recording(folder: Path) -> Iterator[tuple[Tap, Player]]:
         tap.close()
 
 
-def test_a_growing_capture_shows_what_is_recorded_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
+def test_a_growing_capture_shows_what_is_recorded_meanwhile(tmp_path: Path) -> None:
     with recording(tmp_path) as (tap, player):
         player.open(Talk(1, []))
         view = viewed(tmp_path, is_growing=True)

@@ -33,11 +33,6 @@ Row = dict[str, Any]
 KINDS = (keys.METADATA, keys.HEARTBEAT, keys.PRODUCE, keys.SASL_AUTHENTICATE, traffic.VENDOR)
 
 
-@pytest.fixture(autouse=True)
-def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recorder.capture.storage.os.fsync", lambda descriptor: None)
-
-
 class Looker:
     """Follows a capture, and keeps what came."""
 

@@ -143,11 +143,10 @@ def as_lines(text: str) -> list[Row]:
 def captures(tmp_path_factory: pytest.TempPathFactory) -> Captures:
     """A capture without facts, and the same with facts of all files, and of some."""
     plain = written(tmp_path_factory.mktemp("plain") / "capture", 1)
-    found = []
+    found, whole = [], Path(shutil.copytree(plain, plain.parent / "whole"))
+    assert make_missing(whole) == []
     for number, lacking in enumerate(([], ["abc-1-1", "def-3-3"], ["abc-2-2"])):
-        folder = plain.parent / f"{number}"
-        shutil.copytree(plain, folder)
-        assert make_missing(folder) == []
+        folder = Path(shutil.copytree(whole, plain.parent / f"{number}"))
         for marker in (folder / FACTS_FOLDER / DONE_FOLDER).iterdir():
             if marker.name.endswith(tuple(lacking)):
                 marker.unlink()
