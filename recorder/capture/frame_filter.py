@@ -146,7 +146,8 @@ class FrameFilter:
         not decided are left out.
         """
         for direction, before in enumerate(self._arriving):
-            kind = FrameKind.REQUEST if before is None else before.kind
+            usual = FrameKind.RESPONSE if direction else FrameKind.REQUEST
+            kind = usual if before is None else before.kind
             now = ArrivingFrame.between_steps(self._conversation, direction, kind)
             self._arriving[direction] = now
             if now is None:
