@@ -35,8 +35,8 @@ from recorder.capture.spool import DATA, KIND, MONO_NS, NO_CONNECTION, EntryKind
 ENTRY_COST = 208
 
 # how long the thread waits for more items: one write serves many chunks, and the event loop's thread keeps the
-# interpreter's lock meanwhile
-LINGER_SECONDS = 0.01
+# interpreter's lock, and its processor, meanwhile. Small items may wait longer: while large ones do, the queue fills
+LINGER_SECONDS, SMALL_LINGER_SECONDS = 0.01, 0.025
 # how often an idle thread checks the segment's age
 IDLE_SECONDS = 0.5
 # how soon a failed write is tried again
@@ -525,7 +525,7 @@ class Writer:
             self._notify()
             self._roll_if_due()
             if len(queue) < GROUP:
-                self._hurry.wait(LINGER_SECONDS)
+                self._hurry.wait(LINGER_SECONDS if size >= MIN_DIRECT_BYTES else SMALL_LINGER_SECONDS)
 
     def _note_clock(self) -> None:
         jump = self.log.clock_jump()
