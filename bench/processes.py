@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeVar
 
 from recorder.capture import session as sessions
 from tests.brokers import children
@@ -20,6 +22,8 @@ ROOT = HERE.parent
 START_SECONDS, END_SECONDS = 60, 60
 # enough for a compactor, which yields to everything else, to finish what a bench has recorded
 COMPACT_SECONDS = 600
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,21 @@ def running(
         yield Child(child.pid, found)
     finally:
         children.stop(child, seconds=END_SECONDS)
+
+
+def beside(command: Sequence[str], work: Callable[[], T]) -> T:
+    """What the work returns. The command, which goes on until it is ended, runs meanwhile."""
+    child = subprocess.Popen(command)
+    try:
+        return work()
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def can_trace(tracepoints: Path) -> bool:
+    """Whether Linux' perf is here, and may note these events of the kernel."""
+    return shutil.which("perf") is not None and os.access(tracepoints, os.R_OK)
 
 
 @contextmanager

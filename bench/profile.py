@@ -10,7 +10,6 @@ looks 200 times a second, and a C function counts for the line that calls it.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -38,7 +37,7 @@ from bench.contenders import (
     proxy,
 )
 from bench.loads import LOADS, Load
-from bench.processes import Programs
+from bench.processes import Programs, beside, can_trace
 
 # perf's name of an event -> the column's heading
 EVENTS = {
@@ -109,10 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(costs_table(load, rounds))
             for way in ways:
                 if way.name in (PROXY, RECORDING):
-                    if can_trace():
+                    if can_trace(TRACEPOINTS):
                         say(steps_table(way.name, steps(programs, load, asked.seconds, folder, way)))
                     say(modules_table(way.name, modules(programs, load, 4 * asked.seconds, folder, way)))
-        if PRODUCER in asked.only and can_trace():
+        if PRODUCER in asked.only and can_trace(TRACEPOINTS):
             _profile_producer(programs, folder / "real", asked.seconds)
     return 0
 
@@ -167,11 +166,6 @@ def _cells(values: Sequence[str]) -> str:
     return "".join(f"{value:>{NUMBER + 2}}" for value in values)
 
 
-def can_trace() -> bool:
-    """Whether perf is here, and may note system calls."""
-    return shutil.which("perf") is not None and os.access(TRACEPOINTS, os.R_OK)
-
-
 def steps(programs: Programs, load: Load, seconds: float, folder: Path, way: Contender) -> list[StepTime]:
     """The steps of the way's main thread, the longest of an exchange first."""
     noted = folder / "perf.data"
@@ -183,12 +177,7 @@ def steps(programs: Programs, load: Load, seconds: float, folder: Path, way: Con
 def steps_of_producer(broker: real.Broker, folder: Path, way: Contender) -> list[StepTime]:
     """As `steps`, while Kafka's ProducerPerformance sends through the way. An exchange: a batch of 16 KiB."""
     noted = folder / "perf.data"
-    perf = subprocess.Popen(_noting(noted, way))
-    try:
-        broker.produced(way)
-    finally:
-        perf.terminate()
-        perf.wait()
+    beside(_noting(noted, way), partial(broker.produced, way))
     way.settle()
     return _steps(noted, way, real.PRODUCED_RECORDS // RECORDS_IN_BATCH)
 

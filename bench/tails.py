@@ -33,11 +33,13 @@ from bench.contenders import (
     proxy,
 )
 from bench.loads import LOADS, PATIENCE_SECONDS
-from bench.processes import Programs
+from bench.processes import Programs, can_trace
 
 IDLE = 1000
 # times that Kroxylicious sees each neighbour before anything is measured
 WARM_UPS = 3
+# before a measurement, as a part of its time
+OPENING = 0.5
 NAME, NUMBER = 25, 11
 
 _LONE = next(load for load in LOADS if load.name == "lone")
@@ -75,10 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for _ in range(WARM_UPS):
                 measure(java[0])
             say(table(title, interleaved(ways, asked.rounds, measure)))
-            if waits.can_look():
+            if can_trace(waits.TRACEPOINTS):
                 for way in ways[len(java) :]:
                     named, script = waits.during(folder, partial(_while_named, measure, way))
-                    say(f"\n{way.name}, beside {title}" + waits.table(waits.waits(script), named, 1.5 * asked.seconds))
+                    say(
+                        f"\n{way.name}, beside {title}"
+                        + waits.table(waits.waits(script), named, (1 + OPENING) * asked.seconds)
+                    )
                     way.settle()
     return 0
 
@@ -93,7 +98,7 @@ def tail(programs: Programs, seconds: float, neighbour: Neighbour, way: Contende
     """A lone exchange's percentiles beside such a neighbour."""
     with neighbour(way):
         # not measured: the neighbours' connections are being opened
-        loads.run(programs.load, _LONE, way, seconds / 2)
+        loads.run(programs.load, _LONE, way, OPENING * seconds)
         found = loads.run(programs.load, _LONE, way, seconds)
     return Tail(found.p50_ns / 1e3, found.p99_ns / 1e3, found.p999_ns / 1e3)
 

@@ -6,9 +6,7 @@ that are long enough for the tails of latency are listed.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from bench.contenders import Contender
+from bench.processes import beside
 
 TRACEPOINTS = Path("/sys/kernel/tracing/events/sched")
 EVENTS = ("sched:sched_switch", "sched:sched_wakeup")
@@ -42,21 +41,11 @@ class Wait(NamedTuple):
     behind: int
 
 
-def can_look() -> bool:
-    """Whether perf is here, and may ask the scheduler."""
-    return shutil.which("perf") is not None and os.access(TRACEPOINTS, os.R_OK)
-
-
 def during(folder: Path, work: Callable[[], T]) -> tuple[T, str]:
     """What the work returns, and the scheduler's events meanwhile as text."""
     file = folder / "sched.data"
     events = [argument for event in EVENTS for argument in ("-e", event)]
-    perf = subprocess.Popen(["perf", "record", "-q", "-a", "-m", "4096", "-o", str(file), *events])
-    try:
-        done = work()
-    finally:
-        perf.terminate()
-        perf.wait()
+    done = beside(("perf", "record", "-q", "-a", "-m", "4096", "-o", str(file), *events), work)
     command = ("perf", "script", "-i", str(file), "-F", "time,event,trace")
     script = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return done, script.stdout
